@@ -247,8 +247,15 @@ void Partita_End_peers(Partita_Peers peers) {
   if (Runtime* const current = current_runtime()) current->peer_collectives.end_calls(communicator_of(peers));
 }
 
-void Partita_Note_idup() {
-  if (Runtime* const current = current_runtime()) current->peer_collectives.make_no_queues();
+Partita_Constructors Partita_Begin_constructor() {
+  Runtime* const current = current_runtime();
+  if (current == nullptr) return nullptr;
+  current->constructors.begin();
+  return &current->constructors;
+}
+
+void Partita_End_constructor(Partita_Constructors constructors) {
+  if (constructors != nullptr) static_cast<Constructors*>(constructors)->end();
 }
 
 int Partita_Are_refused(const void* buffer, MPI_Count count, MPI_Datatype datatype) {

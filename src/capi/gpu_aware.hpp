@@ -96,8 +96,12 @@ PARTITA_EXPORT void Partita_End_peers(Partita_Peers peers);
 /// may make meanwhile. Null ends that; so does Partita_Finalize. Without it they read no clock.
 PARTITA_EXPORT void Partita_Time_peers(partita::PeerTimes* times);
 
-/// A nonblocking duplicate of a communicator is about to be made: see PeerCollectives::make_no_queues.
-PARTITA_EXPORT void Partita_Note_idup();
+/// The program begins to make a communicator, or what has one inside: see Constructors::begin. Null: nobody waits to
+/// hear of it.
+typedef void* Partita_Constructors;
+PARTITA_EXPORT Partita_Constructors Partita_Begin_constructor();
+/// It has ended.
+PARTITA_EXPORT void Partita_End_constructor(Partita_Constructors constructors);
 /// Nonblocking ones. `*peers` becomes null where none goes so, on all ranks alike; else `*ranks` are the
 /// communicator's, and `*is_first` is 1 where no other call waits before this one: the MPI may make it at once. Local.
 /// An error is raised on `comm`, as those of the next ones.

@@ -4,9 +4,9 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
-#include "capi/gpu_aware.hpp"
 #include "dropin/aside.hpp"
 #include "dropin/calling.hpp"
+#include "dropin/constructing.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/gpu_aware.hpp"
 #include "dropin/interpose.hpp"
@@ -30,6 +30,7 @@ int derived(int code, MPI_Comm parent, const MPI_Comm* result) {
 /// Runs such a constructor.
 template <class Construct>
 int derive(MPI_Comm parent, const MPI_Comm* result, Construct construct) {
+  const Constructing constructing;
   if (const int code = gather_all(parent); code != MPI_SUCCESS) return code;
   return derived(construct(), parent, result);
 }
@@ -147,15 +148,19 @@ INTERPOSE(Intercomm_merge)(MPI_Comm intercomm, int high, MPI_Comm* newintracomm)
 
 INTERPOSE(Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   const Calling calling(__func__);
-  Partita_Note_idup();
-  return derived(native().Comm_idup(comm, newcomm, request), comm, newcomm);
+  Constructing constructing;
+  const int code = native().Comm_idup(comm, newcomm, request);
+  constructing.goes_on(code);
+  return derived(code, comm, newcomm);
 }
 
 #if PARTITA_HAS_COMM_IDUP_WITH_INFO
 INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   const Calling calling(__func__);
-  Partita_Note_idup();
-  const int code = derived(native().Comm_idup_with_info(comm, info, newcomm, request), comm, newcomm);
+  Constructing constructing;
+  const int begun = native().Comm_idup_with_info(comm, info, newcomm, request);
+  constructing.goes_on(begun);
+  const int code = derived(begun, comm, newcomm);
   return code == MPI_SUCCESS ? told(code, *newcomm, info) : code;
 }
 #endif
@@ -164,6 +169,7 @@ INTERPOSE(Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
 
 INTERPOSE(Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
   const Calling calling(__func__);
+  const Constructing constructing;
   if (const int code = gather_group(group, tag); code != MPI_SUCCESS) return code;
   return enroll(native().Comm_create_group(comm, group, tag, newcomm), newcomm);
 }
@@ -171,6 +177,7 @@ INTERPOSE(Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* 
 INTERPOSE(Intercomm_create)(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
                             MPI_Comm* newintercomm) {
   const Calling calling(__func__);
+  const Constructing constructing;
   if (const int code = gather_for_intercomm(local_comm, local_leader, peer_comm, remote_leader, tag);
       code != MPI_SUCCESS) {
     return code;
@@ -187,21 +194,25 @@ INTERPOSE(Comm_disconnect)(MPI_Comm* comm) {
 /* What these give stays unknown. Accept, connect and join wait for processes that nothing is known of. */
 
 INTERPOSE(Comm_accept)(const char* port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm* newcomm) {
+  const Constructing constructing;
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   return call_aside([&] { return native().Comm_accept(port_name, info, root, comm, newcomm); });
 }
 
 INTERPOSE(Comm_connect)(const char* port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm* newcomm) {
+  const Constructing constructing;
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   return call_aside([&] { return native().Comm_connect(port_name, info, root, comm, newcomm); });
 }
 
 INTERPOSE(Comm_join)(int fd, MPI_Comm* intercomm) {
+  const Constructing constructing;
   return call_aside([&] { return native().Comm_join(fd, intercomm); });
 }
 
 INTERPOSE(Comm_spawn)(const char* command, char* argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
                       MPI_Comm* intercomm, int array_of_errcodes[]) {
+  const Constructing constructing;
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   return native().Comm_spawn(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
 }
@@ -209,6 +220,7 @@ INTERPOSE(Comm_spawn)(const char* command, char* argv[], int maxprocs, MPI_Info 
 INTERPOSE(Comm_spawn_multiple)(int count, char* array_of_commands[], char** array_of_argv[],
                                const int array_of_maxprocs[], const MPI_Info array_of_info[], int root, MPI_Comm comm,
                                MPI_Comm* intercomm, int array_of_errcodes[]) {
+  const Constructing constructing;
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   return native().Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root,
                                       comm, intercomm, array_of_errcodes);

@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <partita/partita.h>
 
+#include "dropin/constructing.hpp"
 #include "dropin/gathering.hpp"
 #include "dropin/host_buffers.hpp"
 #include "dropin/interpose.hpp"
@@ -17,6 +18,7 @@ using namespace partita::dropin;
 /// Makes a window or a file, collectively over `comm`.
 template <class Handle, class Make>
 int make_on(MPI_Comm comm, const Handle* result, Make make) {
+  const Constructing constructing;
   if (const int code = gather_all(comm); code != MPI_SUCCESS) return code;
   const int code = make();
   return code == MPI_SUCCESS ? keep_for(result, sizeof *result, comm) : code;
@@ -25,6 +27,7 @@ int make_on(MPI_Comm comm, const Handle* result, Make make) {
 /// Makes a window as make_on() does; its locks have to be waited for, too.
 template <class Make>
 int make_window(MPI_Comm comm, const MPI_Win* result, Make make) {
+  const Constructing constructing;
   const int code = make_on(comm, result, make);
   return code == MPI_SUCCESS ? open_locks(*result, kept_for(result, sizeof *result)) : code;
 }

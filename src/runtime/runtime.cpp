@@ -132,8 +132,8 @@ Runtime::Runtime(MPI_Comm comm, const LocalSettings& local)
       queue_services{&services,
                      [this](const Waiting& waiting, const std::function<bool()>& done) { wait_until(waiting, done); },
                      [this](Operation& operation) { complete(operation); }},
-      peer_collectives(
-          {services, gpu_lanes, left_boards, own_comms, gpu_awareness.peer_sizes, queue_services.wait_until}) {
+      peer_collectives({services, gpu_lanes, left_boards, own_comms, constructors, gpu_awareness.peer_sizes,
+                        queue_services.wait_until}) {
   mailbox.on(static_cast<std::uint8_t>(SetupKind::segment_freed),
              [this](int from, wire::Reader message) { host_memory.forget(from, read_segment_freed(message).segment); });
   progress.add([this] { return mailbox.progress(); });

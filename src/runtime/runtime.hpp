@@ -65,6 +65,7 @@ class Runtime {
   const GpuAwareness gpu_awareness;
   std::vector<std::unique_ptr<link::Link>> links;
   LeftBoards left_boards{host_memory};
+  Constructors constructors;
   OwnComms own_comms{world, gpu_awareness.peer_sizes.has_value()};
   Communicators communicators;
   LinkReport link_report;

@@ -1,8 +1,8 @@
 #include "two_sided/own_comms.hpp"
 
-#include <cstdint>
-#include <utility>
+#include <exception>
 
+#include "core/agreement.hpp"
 #include "core/mpi_check.hpp"
 
 namespace partita {
@@ -12,50 +12,68 @@ void raise_on(const Communicator& communicator, int code) {
   native::Comm_call_errhandler(is_alive ? communicator.handle : MPI_COMM_SELF, code);
 }
 
-/// A communicator of its own: some MPIs make others on it by messages with the tags that were given.
+OwnComms::Group::Group(MPI_Comm comm) {
+  PARTITA_MPI(Comm_group(comm, &group_));
+}
+
+void OwnComms::Group::free() noexcept {
+  if (group_ != MPI_GROUP_NULL) native::Group_free(&group_);
+}
+
 OwnComms::OwnComms(const World& world, bool are_wanted) {
   if (!are_wanted) return;
-  PARTITA_MPI(Comm_dup(world.control(), &world_));
-  PARTITA_MPI(Comm_set_errhandler(world_, MPI_ERRORS_RETURN));
-  tag_upper_bound_ = world.tag_upper_bound();
-  self_ = with_ranks_of(MPI_COMM_SELF, 0);
+  try {
+    do_together(world.control(), "make communicators of Partita's", [&] { open(world); });
+  } catch (const std::exception&) {
+    close();
+    throw;
+  }
 }
 
 OwnComms::~OwnComms() {
-  if (world_ == MPI_COMM_NULL) return;
   sweep();
-  if (self_ != MPI_COMM_NULL) native::Comm_free(&self_);
-  native::Comm_free(&world_);
+  close();
 }
 
-MPI_Comm OwnComms::with_ranks_of(MPI_Comm comm, int tag) const {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Comm made = MPI_COMM_NULL;
-  PARTITA_MPI(Comm_group(comm, &group));
-  const int code = native::Comm_create_group(world_, group, tag, &made);
-  native::Group_free(&group);
-  check_mpi(code, "MPI_Comm_create_group");
-  PARTITA_MPI(Comm_set_errhandler(made, MPI_ERRORS_RETURN));
-  return made;
+/// A communicator of its own: some MPIs make others on it by messages with the tags that were given.
+void OwnComms::open(const World& world) {
+  PARTITA_MPI(Comm_dup(world.control(), &world_));
+  PARTITA_MPI(Comm_set_errhandler(world_, MPI_ERRORS_RETURN));
+  tag_upper_bound_ = world.tag_upper_bound();
+  const Group self(MPI_COMM_SELF);
+  make_with(self.get(), 0, &self_);
 }
+
+void OwnComms::close() noexcept {
+  if (self_ != MPI_COMM_NULL) native::Comm_free(&self_);
+  if (world_ != MPI_COMM_NULL) native::Comm_free(&world_);
+}
+
+void OwnComms::make_with(MPI_Group group, int tag, MPI_Comm* made) const {
+  PARTITA_MPI(Comm_create_group(world_, group, tag, made));
+  PARTITA_MPI(Comm_set_errhandler(*made, MPI_ERRORS_RETURN));
+}
+
+OwnComms::Place::Place(const Communicator& communicator) : group_(communicator.handle), id_(communicator.id) {}
 
 /// Threads may make several at once: the tag, by the id, tells them apart.
-MPI_Comm OwnComms::make(const Communicator& communicator) {
-  sweep();
+void OwnComms::make(Place& place) {
   const auto tags = static_cast<std::uint64_t>(tag_upper_bound_) + 1;
-  return with_ranks_of(communicator.handle, static_cast<int>(communicator.id % tags));
+  make_with(place.group_.get(), static_cast<int>(place.id_ % tags), &place.comm_.front());
+  place.group_.free();  // where the place goes the MPI may hold locks
 }
 
-void OwnComms::leave(MPI_Comm comm) {
+void OwnComms::leave(Place& place) noexcept {
+  if (place.comm() == MPI_COMM_NULL) return;
   const std::lock_guard lock(mutex_);
-  left_.push_back(comm);
+  left_.splice(left_.end(), place.comm_);
 }
 
 void OwnComms::sweep() {
-  std::vector<MPI_Comm> left;
+  std::list<MPI_Comm> left;
   {
     const std::lock_guard lock(mutex_);
-    left = std::exchange(left_, {});
+    left.swap(left_);
   }
   for (MPI_Comm& comm : left) native::Comm_free(&comm);
 }

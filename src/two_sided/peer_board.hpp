@@ -38,8 +38,8 @@ class LeftBoards {
 /// up to four questions in this order, and read each other's answers. A rank that says no to one of the first three has
 /// left the call, and need not read anything; so has one that reads a no. Since those that leave may be in later calls,
 /// an answer to a later one counts as a no: where all have said yes to a question nobody overwrites that with a yes
-/// before the last question, which all await from all. Two more questions are asked behind the first call that all have
-/// made, and never again.
+/// before the last question, which all await from all. Two more questions are asked behind a call that all have made,
+/// until all have said yes to the first of them, and never again.
 class PeerBoard {
  public:
   /// So many bytes, zeroed, make the board of `ranks` ranks.
@@ -64,7 +64,7 @@ class PeerBoard {
     named,   ///< my offers stand on the board
     mapped,  ///< I reach all memory that I use
     ended,   ///< what I write has landed
-    // Behind the first call that all have made:
+    // Behind a call that all have made:
     may_queue,  ///< I may make a communicator for nonblocking calls now
     has_queue,  ///< I have
   };

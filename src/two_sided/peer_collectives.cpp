@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <climits>
 #include <memory>
 #include <string>
@@ -152,6 +153,25 @@ class Meeting final : private Waiting {
   int awaited_ = -1;
 };
 
+/// One of Partita's, where none of the program's is under way.
+class OwnConstructor {
+ public:
+  explicit OwnConstructor(Constructors& constructors) : constructors_(constructors) {}
+  ~OwnConstructor() { end(); }
+  OwnConstructor(const OwnConstructor&) = delete;
+  OwnConstructor& operator=(const OwnConstructor&) = delete;
+
+  void begin() { has_begun_ = constructors_.begin_own(); }
+  bool has_begun() const { return has_begun_; }
+  void end() {
+    if (std::exchange(has_begun_, false)) constructors_.end_own();
+  }
+
+ private:
+  Constructors& constructors_;
+  bool has_begun_ = false;
+};
+
 }  // namespace
 
 PeerCollectives::Begun PeerCollectives::begin(Communicator& communicator) {
@@ -217,20 +237,34 @@ bool PeerCollectives::made(Communicator& communicator, const Description& descri
   return false;
 }
 
-/// All ranks have made the call that this is part of, the first one by peers. Here they may wait for each other; in a
-/// nonblocking call they may not, and some MPIs let no other communicator be made while one is under way.
+/// All ranks have made the call that this is part of, the first one by peers, or one behind it. Here they may wait for
+/// each other; in a nonblocking call they may not. Where a rank has a constructor of the program's under way the other
+/// ranks of that may be waiting for this call to return. They ask again later, behind twice as many calls each time:
+/// some are under way for good.
 void PeerCollectives::make_queue(Communicator& communicator) {
   PeerPlace& place = place_of(communicator);
-  place.has_met = true;
-  Meeting meeting(services_, *place.board, communicator.members(services_.requests.world));
-  if (!meeting.all_say(PeerBoard::Question::may_queue, may_make_queues_.load(std::memory_order_relaxed))) return;
+  if (!std::has_single_bit(++place.made)) return;
+  services_.own_comms.sweep();
   std::unique_ptr<PeerQueue> queue;
+  OwnConstructor constructor(services_.constructors);
   try {
     queue = std::make_unique<PeerQueue>(services_.requests.progress, services_.own_comms, *place.board, communicator);
+    constructor.begin();
   } catch (const std::exception&) {
     reasons_.tell("a nonblocking collective", current_error().sentence());
   }
-  if (meeting.all_say(PeerBoard::Question::has_queue, queue != nullptr)) place.queue = std::move(queue);
+  Meeting meeting(services_, *place.board, communicator.members(services_.requests.world));
+  if (!meeting.all_say(PeerBoard::Question::may_queue, constructor.has_begun())) return;
+  place.has_met = true;
+  bool is_open = false;
+  try {
+    queue->open();
+    is_open = true;
+  } catch (const std::exception&) {
+    reasons_.tell("a nonblocking collective", current_error().sentence());
+  }
+  constructor.end();
+  if (meeting.all_say(PeerBoard::Question::has_queue, is_open)) place.queue = std::move(queue);
 }
 
 bool PeerCollectives::make(Communicator& communicator, const PeerParts& parts) {

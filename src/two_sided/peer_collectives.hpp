@@ -47,16 +47,14 @@ class PeerCollectives {
   /// One of these ends what has begun and may ask. leave(): the answer is no. make(): makes the call that is described,
   /// on all ranks, and returns true; or on none, and returns false: the ranks agree. Collective. Both come behind the
   /// nonblocking calls before, and make() waits until these have ended, or are the MPI's. The first that is made on a
-  /// communicator makes the queue of its nonblocking ones, too, and waits for all ranks in the MPI. Throw Error.
+  /// communicator makes the queue of its nonblocking ones, too, and waits for all ranks in the MPI; a later one where
+  /// that could not be yet. Throw Error.
   void leave(Communicator& communicator);
   bool make(Communicator& communicator, const PeerParts& parts);
   bool make(Communicator& communicator, const PeerShares& shares);
   /// PeerBoard::end_calls, from what has begun on.
   void end_calls(Communicator& communicator);
 
-  /// A nonblocking duplicate of a communicator may be under way from here on: no queue is made any more, which some
-  /// MPIs would hold up until that has ended. Any thread.
-  void make_no_queues() { may_make_queues_.store(false, std::memory_order_relaxed); }
   /// Whether nonblocking ones may go this way; all ranks of `communicator` know alike. Local.
   static bool may_queue(const Communicator& communicator) {
     return communicator.part != nullptr && place_of(communicator).queue != nullptr;
@@ -89,7 +87,6 @@ class PeerCollectives {
   PeerServices services_;
   PeerMappings mappings_;
   PeerReasons reasons_;
-  std::atomic<bool> may_make_queues_{true};
   std::atomic<PeerTimes*> times_{nullptr};
   SideWork side_work_;  ///< ends before what its jobs use
 };

@@ -22,6 +22,7 @@ struct PeerPlace final : CommunicatorPart {
   int rank = 0;
   std::unique_ptr<PeerBoard> board;  ///< null: there can be none, as all ranks know
   std::optional<Error> failure;      ///< or this rank does not know whether the others have one
+  std::uint64_t made = 0;            ///< so many calls, on all ranks alike, while has_met is false
   bool has_met = false;              ///< its ranks have, to make the queue
   std::unique_ptr<PeerQueue> queue;  ///< of nonblocking calls; null: these are the MPI's, as all ranks know
   std::uint64_t last_blocking = 0;   ///< the number of the blocking call that this rank has begun last here

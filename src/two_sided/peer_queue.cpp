@@ -11,12 +11,12 @@
 namespace partita {
 
 PeerQueue::PeerQueue(Progress& progress, OwnComms& own_comms, PeerBoard& board, const Communicator& communicator)
-    : progress_(progress), own_comms_(own_comms), board_(board), comm_(own_comms.make(communicator)) {}
+    : progress_(progress), own_comms_(own_comms), board_(board), own_(communicator) {}
 
 /// Requests outlive the program's handle of the communicator, and it the queue: nothing is in it.
 PeerQueue::~PeerQueue() {
   progress_.dismiss(*this);
-  own_comms_.leave(comm_);
+  own_comms_.leave(own_);
 }
 
 void PeerQueue::add(PeerQueueEntry& call) {
@@ -74,7 +74,7 @@ bool PeerQueue::takes(Entry first) noexcept {
   if (first.call != nullptr) {
     try {
       if (failure_) throw Error(*failure_);
-      if (!first.call->step(board_, comm_)) return false;
+      if (!first.call->step(board_, comm())) return false;
     } catch (const std::exception&) {
       first.call->fail_in_queue(current_error());
       fail();

@@ -26,15 +26,19 @@ namespace partita {
 /// others' whatever the program calls meanwhile.
 class PeerQueue final : private ActiveStep {
  public:
-  /// Collective over `communicator`, and waits for its ranks in the MPI: OwnComms::make. Both it and `board` outlive
-  /// the queue. Throws Error.
+  /// That of a communicator whose `board` this is; the latter outlives the queue. Takes all memory that the queue takes
+  /// while it is empty. Throws Error.
   PeerQueue(Progress& progress, OwnComms& own_comms, PeerBoard& board, const Communicator& communicator);
   ~PeerQueue();
+
+  /// Before the first call. Collective over `communicator`, and waits for its ranks in the MPI: OwnComms::make. Throws
+  /// Error.
+  void open() { own_comms_.make(own_); }
 
   /// Whether every call is over, or in the hands of the MPI. Any thread.
   bool is_empty() const { return calls_.load(std::memory_order_acquire) == 0; }
   /// Where the MPI makes what comes to the empty queue, and the queue what comes behind other calls.
-  MPI_Comm comm() const { return comm_; }
+  MPI_Comm comm() const { return own_.comm(); }
   /// The program has made the call. Throws Error.
   void add(PeerQueueEntry& call);
   /// This rank has left a blocking call to the MPI, and tells the others so behind what is in the queue.
@@ -72,7 +76,7 @@ class PeerQueue final : private ActiveStep {
   Progress& progress_;
   OwnComms& own_comms_;
   PeerBoard& board_;
-  const MPI_Comm comm_;
+  OwnComms::Place own_;
   std::optional<Error> failure_;  ///< of a call, behind which no other can be made
   std::atomic<std::size_t> calls_{0};
   mutable std::mutex mutex_;  ///< of the next ones

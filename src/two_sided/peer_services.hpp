@@ -7,6 +7,7 @@
 #include "core/watch.hpp"
 #include "memory/device.hpp"
 #include "partitioned/request_services.hpp"
+#include "two_sided/constructors.hpp"
 #include "two_sided/host_image.hpp"
 #include "two_sided/own_comms.hpp"
 #include "two_sided/peer_board.hpp"
@@ -20,6 +21,7 @@ struct PeerServices {
   GpuLanes& lanes;
   LeftBoards& left_boards;
   OwnComms& own_comms;
+  Constructors& constructors;
   std::optional<PeerSizes> sizes;  ///< the same on all ranks; none: never
   /// Blocks until `done` returns true, making progress; watched. Throws Error.
   std::function<void(const Waiting&, const std::function<bool()>& done)> wait_until;

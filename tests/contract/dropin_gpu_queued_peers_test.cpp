@@ -983,6 +983,68 @@ TEST(QueuedPeersIdup, nothing_is_made_beside_a_duplicate_of_the_programs) {
   ASSERT_OK(MPI_Comm_free(&comm));
 }
 
+/// The MPI may hold up one constructor for another in the same process: while another thread has one under way the
+/// first call by peers makes none, and a later one does.
+TEST(QueuedPeersInOrder, nothing_is_made_beside_a_constructor_of_another_thread) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "there is no other thread";
+  if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  const auto duplicates = [&] { EXPECT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &duplicate)); };
+  harness_barrier();
+  if (rank() == 0) {
+    std::thread other(duplicates);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until it is there
+    open_way(comm);
+    other.join();
+  } else {
+    open_way(comm);
+    duplicates();
+  }
+  Call call(Call::alltoall, comm, Memory::gpu, plenty, 0, 1);
+  for (const Way way : {Way::host, Way::peers}) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect_way(way, [&] {
+      ASSERT_OK(call.begin(&request));
+      ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    });
+    call.expect_done();
+    open_way(comm);
+  }
+  ASSERT_OK(MPI_Comm_free(&duplicate));
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
+/// Those that begin while the first call by peers makes a communicator, and those during which it comes.
+TEST(QueuedPeersInOrder, constructors_of_another_thread_go_on) {
+  if (thread_level() < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "there is no other thread";
+  constexpr int rounds = 20;
+  std::vector<MPI_Comm> comms(rounds, MPI_COMM_NULL);
+  MPI_Comm parent = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &parent));
+  for (MPI_Comm& comm : comms) ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  harness_barrier();
+  std::thread other([&] {
+    for (int round = 0; round < rounds; ++round) {
+      MPI_Comm made = MPI_COMM_NULL;
+      EXPECT_OK(MPI_Comm_dup(parent, &made));
+      EXPECT_OK(MPI_Comm_free(&made));
+    }
+  });
+  for (const MPI_Comm comm : comms) {
+    open_way(comm);
+    Call call(Call::alltoall, comm, Memory::gpu, plenty, 0, 1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    EXPECT_OK(call.begin(&request));
+    EXPECT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    call.expect_done();
+  }
+  other.join();
+  for (MPI_Comm& comm : comms) ASSERT_OK(MPI_Comm_free(&comm));
+  ASSERT_OK(MPI_Comm_free(&parent));
+}
+
 /// PARTITA_TIMEOUT is 3 here. Who does not come is named, and all that comes behind is an error.
 TEST(QueuedPeersTimeout, names_the_rank_that_does_not_come) {
   if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
