@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/current_error.hpp"
@@ -13,9 +14,11 @@ namespace partita {
 PeerQueue::PeerQueue(Progress& progress, OwnComms& own_comms, PeerBoard& board, const Communicator& communicator)
     : progress_(progress), own_comms_(own_comms), board_(board), own_(communicator) {}
 
-/// Requests outlive the program's handle of the communicator, and it the queue: nothing is in it.
+/// Requests outlive the program's handle of the communicator, and it the queue: no call is in it. The others wait for
+/// what this rank has not told yet.
 PeerQueue::~PeerQueue() {
   progress_.dismiss(*this);
+  for (const Entry& each : queue_) says_no(each);
   own_comms_.leave(own_);
 }
 
@@ -111,7 +114,11 @@ void PeerQueue::give_up(PeerQueueEntry& call) noexcept {
 }
 
 void PeerQueue::give_up() noexcept {
-  if (!failure_) failure_ = Error(ErrorClass::other, "this rank has given up an earlier one on the communicator");
+  try {
+    if (!failure_) failure_ = Error(ErrorClass::other, "this rank has given up an earlier one on the communicator");
+  } catch (const std::bad_alloc&) {
+    failure_ = out_of_memory(ErrorClass::other);
+  }
   board_.give_up();
 }
 

@@ -20,7 +20,8 @@ class PeerQueueEntry {
   /// It is the first one: takes the steps that can be taken, and returns whether it is over or the MPI's. `comm`:
   /// where the MPI makes it. What it throws no later call can be made behind.
   virtual bool step(PeerBoard& board, MPI_Comm comm) = 0;
-  virtual void fail_in_queue(const Error& error) noexcept = 0;
+  /// It has failed, or comes behind one that has: what it has begun is given up.
+  virtual void fail_in_queue(Error error) noexcept = 0;
   /// It is in the queue no more: whoever completes it may look at it, and end it, from here on.
   virtual void leave_queue() noexcept = 0;
   /// The MPI's name of the call. Any thread, like the next ones.

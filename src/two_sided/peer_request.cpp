@@ -96,10 +96,7 @@ bool PeerRequest::step(PeerBoard& board, MPI_Comm comm) {
     try {
       if (!call.step()) return false;
     } catch (const std::exception&) {
-      if (!call.is_over()) {
-        call.give_up();
-        throw;
-      }
+      if (!call.is_over()) throw;
       fail_in_queue(current_error());  // on all ranks, and the next call is none the worse for it
       return true;
     }
@@ -150,7 +147,7 @@ bool PeerRequest::calls_mpi(MPI_Comm comm) {
   } catch (const Error& error) {
     if (error.raised_code() == 0) throw;
     refusal_ = error.raised_code();
-    fail_in_queue(error);
+    fail_in_queue(current_error());
     return false;
   }
   staged_->keep_silent(false);
@@ -158,8 +155,10 @@ bool PeerRequest::calls_mpi(MPI_Comm comm) {
   return true;
 }
 
-void PeerRequest::fail_in_queue(const Error& error) noexcept {
-  failure_ = error;
+/// The GPU may be at it.
+void PeerRequest::fail_in_queue(Error error) noexcept {
+  if (stage() == Stage::agrees) by_peers_->call->give_up();
+  failure_ = std::move(error);
   outcome_ = Phase::failed;
 }
 

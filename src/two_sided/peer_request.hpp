@@ -82,7 +82,7 @@ class PeerRequest final : public Operation, private PeerQueueEntry {
   Stage stage() const { return stage_.load(std::memory_order_acquire); }
   void enter(Stage stage) { stage_.store(stage, std::memory_order_release); }
   bool step(PeerBoard& board, MPI_Comm comm) override;
-  void fail_in_queue(const Error& error) noexcept override;
+  void fail_in_queue(Error error) noexcept override;
   void leave_queue() noexcept override { enter(outcome_); }
   const char* name() const override { return name_; }
   std::string explain_first() const override;

@@ -1113,6 +1113,40 @@ TEST(QueuedPeersTimeout, names_the_gpu_that_does_not_copy) {
   ASSERT_OK(MPI_Comm_free(&comm));
 }
 
+/// Nor does it take back what the GPU of this rank is at, because nobody waits any longer for a call behind it.
+TEST(QueuedPeersTimeout, what_gpus_are_at_stays_where_a_later_call_is_given_up) {
+  if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
+  MPI_Comm comm = MPI_COMM_NULL;
+  ASSERT_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  open_way(comm);
+  {
+    const ErrorsReturn returned(comm);
+    Call one(Call::reduce, comm, Memory::gpu, plenty, 0, 1);  // takes memory on the GPU of the other rank
+    Call two(Call::allreduce, comm, Memory::gpu, plenty, 0, 2);
+    Requests requests(2, MPI_REQUEST_NULL);
+    FakeGpu& gpu = FakeGpu::instance();
+    gpu.hold_all(true);
+    const std::uint64_t before = gpu.operations();
+    ASSERT_OK(one.begin(&requests[0]));
+    ASSERT_OK(two.begin(&requests[1]));
+    while (gpu.operations() == before) {
+      int done = 1;
+      ASSERT_OK(MPI_Test(&requests[0], &done, MPI_STATUS_IGNORE));
+      ASSERT_EQ(done, 0);
+    }
+    harness_barrier();
+    const std::size_t allocations = gpu.allocations();
+    EXPECT_ERROR(MPI_Wait(&requests[1], MPI_STATUS_IGNORE), MPI_ERR_OTHER, "MPI_Wait");
+    EXPECT_ERROR(MPI_Wait(&requests[0], MPI_STATUS_IGNORE), MPI_ERR_OTHER, "given up");
+    EXPECT_EQ(gpu.allocations(), allocations) << "its copies are still to come";
+    harness_barrier();
+    gpu.hold_all(false);
+    while (!one.has_all()) std::this_thread::yield();
+    harness_barrier();
+  }
+  ASSERT_OK(MPI_Comm_free(&comm));
+}
+
 /// A blocking one behind it does not wait without a word either.
 TEST(QueuedPeersTimeout, a_blocking_call_behind_it_says_what_it_waits_for) {
   if (ranks() == 1) GTEST_SKIP() << "waits for nobody";
