@@ -19,6 +19,7 @@
 
 #include "contract/peer_ways.hpp"
 #include "core/which_mpi.hpp"
+#include "dropin/requests.hpp"
 #include "support/placed_ints.hpp"
 
 namespace partita::test {
@@ -389,8 +390,8 @@ TEST(QueuedPeersInOrder, buffers_come_and_go_between_calls) {
   }
 }
 
-/// The program may free its communicator, its datatypes and its operations while a call is under way, whichever way it
-/// goes.
+/// The program may free its datatypes and its operations while a call waits behind another, and its communicator while
+/// it is under way, whichever way it goes.
 TEST(QueuedPeersInOrder, what_the_program_frees_meanwhile_is_kept) {
   for (const bool has_gap : {false, true}) {
     SCOPED_TRACE(has_gap);
@@ -409,13 +410,25 @@ TEST(QueuedPeersInOrder, what_the_program_frees_meanwhile_is_kept) {
     ASSERT_OK(MPI_Op_create(keep_larger, 1, &larger));
     PlacedInts in(Memory::gpu, Ints(plenty, rank()));
     PlacedInts out(Memory::gpu, Ints(plenty, untouched));
-    Requests requests(2, MPI_REQUEST_NULL);
+    Requests requests(3, MPI_REQUEST_NULL);
+    Call before(Call::alltoall, comm.get(), Memory::gpu, plenty, 0, 1);
+    if (rank() == 0) harness_barrier();  // the others' calls wait until it comes
+    ASSERT_OK(before.begin(&requests[2]));
     ASSERT_OK(MPI_Ibcast(buffer.data(), pairs, pair, 0, comm.get(), &requests[0]));
     ASSERT_OK(MPI_Iallreduce(in.data(), out.data(), plenty, MPI_INT, larger, comm.get(), &requests[1]));
     ASSERT_OK(MPI_Type_free(&pair));
     ASSERT_OK(MPI_Op_free(&larger));
+    if (rank() != 0) {
+      for (MPI_Request& request : requests) {
+        int done = 1;
+        ASSERT_OK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        EXPECT_EQ(done, 0);
+      }
+      harness_barrier();
+    }
     comm.free();
-    ASSERT_OK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+    ASSERT_OK(MPI_Waitall(3, requests.data(), MPI_STATUSES_IGNORE));
+    before.expect_done();
     if (spread == 1) {
       EXPECT_EQ(buffer.get().front(), 1);
     }
@@ -944,18 +957,22 @@ TEST(QueuedPeersInOrder, end_with_the_last_copy) {
   call.expect_done();
 }
 
-/// Small calls, and calls that no rank has on GPU memory, are requests of the MPI's.
+/// Small calls are the MPI's own, with its own requests. Large ones on host memory it makes at once where none waits
+/// before them, on Partita's communicator. No GPU has to do with either.
 TEST(QueuedPeersInOrder, calls_on_host_memory_are_the_mpis) {
   const OwnComm comm;
+  const std::uint64_t before = FakeGpu::instance().operations();
   for (int round = 0; round < 10; ++round) {
     for (const int count : {1, plenty}) {
       Call call(Call::alltoall, comm.get(), Memory::host, count, 0, round);
       MPI_Request request = MPI_REQUEST_NULL;
       ASSERT_OK(call.begin(&request));
+      EXPECT_EQ(dropin::ours(request) == PARTITA_REQUEST_NULL, count == 1);
       ASSERT_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
       call.expect_done();
     }
   }
+  EXPECT_EQ(FakeGpu::instance().operations(), before);
 }
 
 /// While a duplicate is under way an MPI may hold up other constructors until all ranks have begun it; so the first
