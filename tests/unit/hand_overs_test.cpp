@@ -303,15 +303,18 @@ TEST_F(HandOversTest, what_lies_far_behind_is_left_while_more_come) {
   show(1500, 1503);
   EXPECT_EQ(take({}, 0), (Runs{{0, 40}}));
   EXPECT_LT(side.looks, 1500);
-  EXPECT_EQ(take({}), (Runs{{1500, 1503}})) << "nothing new lies before it";
-  EXPECT_EQ(count, 43);
+  show(40, 70);
+  EXPECT_EQ(take({}, 0), (Runs{{40, 70}, {1500, 1503}})) << "though more come in front";
+  EXPECT_EQ(count, 73);
+  show(1510, 1511);
+  EXPECT_EQ(take({}, 0), (Runs{{1510, 1511}})) << "nothing new lies before it";
 
-  show(40, 41);
+  show(70, 71);
   show(1700, 1703);
   side.kernels_copied_some = true;
   side.says_all = true;
-  EXPECT_EQ(take({}), (Runs{{40, 41}, {1700, 1703}})) << "nothing is left once the kernels have ended";
-  EXPECT_EQ(count, 47);
+  EXPECT_EQ(take({}), (Runs{{70, 71}, {1700, 1703}})) << "nothing is left once the kernels have ended";
+  EXPECT_EQ(count, 78);
 }
 
 /// What follows a call is one, for as long as this says: the thread may lose its core for longer.

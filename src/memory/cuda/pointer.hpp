@@ -9,8 +9,8 @@
 
 namespace partita::memory::cuda {
 
-/// Host where CUDA is not in use, and for what CUDA does not know. The driver is asked each time, but for what is surely
-/// the host's: a memory of earlier answers would have to ask it for the buffer's id, which takes as long.
+/// Host where CUDA is not in use, and for what CUDA does not know. The driver is asked each time, but for what is
+/// surely the host's: a memory of earlier answers would have to ask it for the buffer's id, which takes as long.
 Place place_of(const void* address);
 
 /// What the driver knows of an address of GPU memory.

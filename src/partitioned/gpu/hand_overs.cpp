@@ -25,6 +25,7 @@ void HandOvers::begin(Epoch epoch) {
   epoch_ = epoch;
   std::ranges::fill(taken_, 0);
   std::ranges::fill(stayed_, 0);
+  looks_far_ = true;  // the first call need not
   taken_words_ = 0;
   std::ranges::fill(seen_, 0);
 }

@@ -157,6 +157,7 @@ class HandOvers {
     // Asked before the look: what kernels have marked by then it sees.
     const auto no_more = [&] { return side.completed(epoch); };
     bool more_come = !no_more();
+    looks_far_ = !looks_far_;
     News news = look(side, epoch);
     const auto wait = [&] { return marks.wait([&] { return no_more() || stands_back(); }); };
     while (more_come && news.longest > 0 && news.longest < enough && news.count < size_ && wait()) {
@@ -193,17 +194,17 @@ class HandOvers {
   }
 
   /// Calls `use`, which may take it, with each run of transport partitions that are handed over and not taken; returns
-  /// how many are handed over, taken or not. Blocks mostly run from the first on: while more come, and something new is
-  /// found, what lies far behind the last that is shown is left to a later look.
+  /// how many are handed over, taken or not. Blocks mostly run from the first on: where something new is found while
+  /// more come, what lies far behind the last that is shown is left to the next call.
   template <class Side, class Use>
   std::int32_t for_each_new(const Side& side, Epoch epoch, Use use) {
     const bool all = side.all_handed_over(epoch);
-    const bool more_come = !side.completed(epoch);
+    const bool may_end_early = !looks_far_ && !side.completed(epoch);
     std::int32_t count = 0;
     std::int32_t empty = 0;
     bool is_found = false;
     link::Range run;
-    for (std::int32_t word = 0; word < words() && !(more_come && is_found && empty == far); ++word) {
+    for (std::int32_t word = 0; word < words() && !(may_end_early && is_found && empty == far); ++word) {
       std::uint32_t& seen = seen_[static_cast<std::size_t>(word)];
       if (all) {
         seen = all_of(word);
@@ -240,6 +241,7 @@ class HandOvers {
   Epoch epoch_ = no_epoch;             ///< the epoch that what stands below tells of
   std::vector<std::uint32_t> taken_;   ///< bits of transport partitions, each in the word of 32 of them
   std::vector<std::uint32_t> stayed_;  ///< bits of those that a call has seen and left to the next
+  bool looks_far_ = true;              ///< this call does, and the next one need not
   std::int32_t taken_words_ = 0;       ///< so many words, from the first one on, were all taken
   std::vector<std::uint32_t> seen_;    ///< bits of those that were handed over when they were looked at
 };
